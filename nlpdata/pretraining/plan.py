@@ -162,7 +162,7 @@ def make_plan(request: PretrainingRequest) -> Plan:
     odd = look_at(files, invalid_utf8=invalid, text_key=key, sentences=pairs, pairs=pairs)
     for line in odd:
         _log.warning(line)
-    if dropped := dropped_accents(files, loaded.normalize, invalid_utf8=invalid, text_key=key):
+    if dropped := dropped_accents(files, loaded.as_read, invalid_utf8=invalid, text_key=key):
         _log.info(Message(dropped))
     warnings += odd
     portions = plan_portions(files, size, chosen.text_key, chosen.limit_documents)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from nlpdata.corpus import CorpusFile, Portion, find_files, fingerprint, plan_portions, require_unchanged
-from nlpdata.corpus.look import look_at
+from nlpdata.corpus.look import dropped_accents, look_at
 from nlpdata.corpus.sample import sampled_documents
 from nlpdata.corpus.source import line_numbers
-from nlpdata.errors import DataError
+from nlpdata.errors import DataError, Message
 from nlpdata.execution.executor import Progress
 from nlpdata.output import disk_errors
 from nlpdata.reports import overlap
@@ -26,6 +26,7 @@ from nlpdata.reports.options import ReportRequest
 from nlpdata.reports.page import names_of
 from nlpdata.reports.repeated import find_repeated
 from nlpdata.reports.survey import Counts, Setup, lines_at, set_up, survey_portion
+from nlpdata.text import loss
 from nlpdata.tokenizers import Tokenizer, load_tokenizer
 
 _PORTION_BYTES = 16 << 20
@@ -78,6 +79,8 @@ def gather_corpus(request: ReportRequest, inputs: Sequence[str], folder: Path, l
     found = contaminated(index, counts.found) if index else []
     places = overlap.places_in_words(found, partial(_lines, files, request.text_key))
     warnings += look_at(files, invalid_utf8="skip", text_key=request.text_key)
+    if tokenizer is not None:
+        warnings += _lost(files, tokenizer, counts, request.text_key)
     facts = CorpusFacts(
         names_of(inputs),
         [(file.path, file.size) for file in files],
@@ -105,6 +108,16 @@ def _survey(portions: Sequence[Portion], setup: Setup, request: ReportRequest) -
     for _, found in counted(survey_portion, portions, set_up, setup, progress, request, attrgetter("place")):
         counts.add(found)
     return counts
+
+
+def _lost(files: Sequence[CorpusFile], tokenizer: Tokenizer, counts: Counts, text_key: str | None) -> list[str]:
+    """What create-pretraining would say of text that the tokenizer loses."""
+    counters = {"tokens": counts.tokens, "tokens_unknown": counts.unknown, "sentences": counts.sentences}
+    dropped = dropped_accents(files, tokenizer.as_read, invalid_utf8="skip", text_key=text_key)
+    return [
+        *loss.warnings([loss.unknown_tokens(counters, tokenizer.meta())]),
+        *([str(Message(dropped))] if dropped else []),
+    ]
 
 
 def _vocabulary(tokenizer: Tokenizer, counts: Counts) -> Vocabulary:

@@ -87,6 +87,10 @@ class Tokenizer(ABC):
     def normalize(self, lines: Sequence[str]) -> list[str]:
         """The text that is segmented, line by line."""
 
+    def as_read(self, lines: Sequence[str]) -> list[str]:
+        """What of each line reaches the vocabulary, without accents that are dropped: to report it, not to encode it."""
+        return self.normalize(lines)
+
     @abstractmethod
     def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """`encode` of lines that `normalize` has returned."""

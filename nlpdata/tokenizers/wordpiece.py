@@ -132,6 +132,11 @@ class WordPieceTokenizer(Tokenizer):
         """The lines as they are: normalisation is part of what is remembered of each word."""
         return list(lines)
 
+    def as_read(self, lines: Sequence[str]) -> list[str]:
+        """The basic tokens of each line, with a space between them."""
+        with self._lock:
+            return self._basic.lines(lines)
+
     def encode_normalized(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
         with self._lock:

@@ -102,6 +102,17 @@ def test_a_sample_is_of_all_parts(tmp_path):
     assert report.subtitle.startswith("A sample: 200 documents from places that are spread evenly over 2 files of ")
 
 
+def test_text_that_the_tokenizer_loses(tmp_path, tiny_model):
+    path = tmp_path / "hindi.txt"
+    path.write_text("".join(f"अपोलो कार्यक्रम {n}\n" for n in range(40)))
+    nlpdata.report(path, tmp_path / "r.html", tokenizer=tiny_model, workers=1)
+    notes = (tmp_path / "r.md").read_text().partition("## What commands would leave out")[2].partition("\n## ")[0]
+    assert "tokens are unknown to the tokenizer (" in notes
+    assert "the tokenizer drops accents, " in notes
+    assert "'र्' becomes 'र'" in notes
+    assert "Nothing looks wrong" not in notes
+
+
 def test_the_command(corpus, tmp_path, tiny_model, capsys, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp" / f".nlpdata-report.{'0' * 32}.tmp" / "what a killed command left").mkdir(parents=True)

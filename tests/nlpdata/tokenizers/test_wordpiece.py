@@ -80,6 +80,14 @@ def test_interface(vocab):
     assert (meta["special_tokens"], meta["tokenize_chinese_chars"]) == (SPECIAL, True)
 
 
+def test_what_is_left_of_a_text(vocab):
+    """As reports of dropped accents compare it with the text: `normalize` leaves that to what is remembered of words."""
+    lines = ["Crème, サービス", "", "प्रसिद्ध"]
+    assert load_tokenizer(vocab, do_lower_case=True).as_read(lines) == ["creme , サーヒス", "", "परसिदध"]
+    kept = load_tokenizer(vocab, do_lower_case=False, keep_accents=True).as_read(lines)
+    assert kept == ["Crème , サービス", "", "प्रसिद्ध"]
+
+
 def test_the_memory_is_bounded_in_words_and_bytes(vocab, monkeypatch):
     """80 MB, says the documentation: here a sixty-fourth of everything, because tracing is slow."""
     words, tokens = wordpiece.MEMO_WORDS // 64, wordpiece.MEMO_TOKENS // 64
