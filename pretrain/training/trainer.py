@@ -32,6 +32,10 @@ _log = logging.getLogger(__name__)
 _OUT_OF_TIME = 1  # below the numbers of the signals that end a run
 
 
+def _interrupted(where: str, number: int) -> Interrupted:
+    return Interrupted(f"interrupted {where}. Run the same command again to resume.", number)
+
+
 class Trainer:
     """Takes the steps of one run.
 
@@ -138,10 +142,16 @@ class Trainer:
             while True:
                 try:
                     self._train_loop(evaluating)
-                    return
+                    break
                 except Diverged as error:
                     diverged = error
                 self._recover(diverged)
+        self._end_if_signalled(f"after step {self.step} of {self.train_steps}; the checkpoint is saved")
+
+    def _end_if_signalled(self, where: str) -> None:
+        """Interrupted where a signal came when nothing asked for one any more: what follows this run would not know of it."""
+        if self._signals.received is not None and self.engine.host[1] == 1:  # others would wait for this host
+            raise _interrupted(where, self._signals.received)
 
     def _train_loop(self, evaluating: bool) -> None:
         if evaluating and self.step and self._evaluation_due() and not self._evaluated():
@@ -191,11 +201,7 @@ class Trainer:
         self._writer.check()
         if number not in (0, _OUT_OF_TIME):
             self._writer.wait()
-            raise Interrupted(
-                f"interrupted after step {self.step} of {self.train_steps}; the checkpoint is saved. Run the same command "
-                "again to resume.",
-                number,
-            )
+            raise _interrupted(f"after step {self.step} of {self.train_steps}; the checkpoint is saved", number)
         at_next_stage = self.step == self._span.end < self.train_steps
         self.out_of_time = number == _OUT_OF_TIME and (at_next_stage or not self.finished())
 
@@ -324,6 +330,7 @@ class Trainer:
         """Evaluates the weights as they are; writes eval_results.json and a line of metrics.jsonl; returns the metrics."""
         with self._open_logs(None) as self._logs, self._signals:
             self._evaluate()
+        self._end_if_signalled("after an evaluation; its results are kept")
         return self.metrics
 
     def _evaluation_due(self) -> bool:

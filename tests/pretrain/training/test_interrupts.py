@@ -38,6 +38,14 @@ class Interrupting(Trainer):
         return super().take_step(step, prepared)
 
 
+class InterruptedAtTheEnd(Trainer):
+    """SIGTERM comes with the results of the last evaluation: no step and no batch comes after it."""
+
+    def after_evaluation(self, metrics):
+        if self.finished():
+            signal.raise_signal(signal.SIGTERM)
+
+
 class Stuck(Trainer):
     """Its sixth step never ends; a file shows that it has begun."""
 
@@ -90,6 +98,19 @@ def test_ctrl_c_ends_a_run_after_its_step_and_leaves_no_trace(config, whole, tmp
     run(config, tmp_path, "train_and_eval")
     assert curve(tmp_path) == curve(whole)
     assert lines(tmp_path, "eval") == lines(whole, "eval")
+
+
+def test_a_signal_after_the_last_step_ends_the_call_too(config, whole, tmp_path):
+    at_the_end = changed(config, "trainer", type=f"{__name__}:InterruptedAtTheEnd")
+    with pytest.raises(Interrupted, match="interrupted after step 8 of 8; the checkpoint is saved") as error:
+        run(at_the_end, tmp_path, "train_and_eval")
+    assert error.value.exit_code == 143
+    assert not (tmp_path / "export").exists()
+    run(config, tmp_path, "train_and_eval")
+    assert (tmp_path / "export").exists()
+    assert lines(tmp_path, "eval") == lines(whole, "eval")
+    with pytest.raises(Interrupted, match="interrupted after an evaluation; its results are kept"):
+        run(at_the_end, tmp_path, "eval")
 
 
 @pytest.mark.slow
