@@ -110,7 +110,11 @@ def printable(text: str) -> str:
 
     Control characters and halves of surrogate pairs are escaped, and the middle of a very long one is cut.
     """
-    text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    text = _shortened(text)  # before the escapes: a library may quote a file of any size
+    return _shortened(_CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
+
+
+def _shortened(text: str) -> str:
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 

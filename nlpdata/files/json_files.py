@@ -59,6 +59,8 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
 
 
 def _object_in(line: bytes) -> dict | None:
+    if not line.lstrip().startswith(b"{"):  # a look takes a tenth of the time of an exception
+        return None
     try:
         value = json.loads(line)
     except JSON_FAULTS:

@@ -70,7 +70,8 @@ def read_file(path: PathName | AnyPath, most: int = MOST_BYTES) -> bytes:
 
 
 def _too_large(path: PathName | AnyPath, most: int) -> OSError:
-    reason = f"it has more than {most >> 20} MiB, the most that such a file may have. Is it another file?"
+    bound = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most:,} bytes"
+    reason = f"it has more than {bound}, the most that such a file may have. Is it another file?"
     return OSError(errno.EFBIG, reason, str(path))
 
 

@@ -3,6 +3,9 @@
 import yaml
 
 _OF_TAGS = (LookupError, AttributeError, TypeError)
+MOST_YAML_BYTES = 1 << 19
+"""Of a file of YAML, or of another language for configurations: PyYAML takes many seconds for more."""
+
 YAML_FAULTS = (yaml.YAMLError, ValueError, RecursionError, *_OF_TAGS)
 """What yaml.safe_load raises for what it does not read; see yaml_fault."""
 

@@ -28,7 +28,7 @@ from nlpdata.files.disk import reading
 from nlpdata.files.json_files import json_lines, parse_object
 from nlpdata.files.json_kinds import LIST, OBJECT, TEXT, TEXTS, Kind, fault, or_null, whole
 from nlpdata.files.paths import read_file
-from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
+from nlpdata.files.yaml_faults import MOST_YAML_BYTES, YAML_FAULTS, yaml_fault
 
 METRICS, CONFIG_FILE, RUN_FILE, CHECKPOINTS = "metrics.jsonl", "params.yaml", "run.json", "checkpoints"
 EVAL_RESULTS, EVAL_DATA, EVAL_REPORT = "eval_results.json", "eval_data.json", "eval_report.json"
@@ -36,7 +36,6 @@ GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
 STATE_FILE = "state.json"  # of a checkpoint
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
-_MOST_CONFIG = 1 << 19  # as for pretrain's own reader
 _MOST_LINES = 1 << 30  # bytes of metrics.jsonl
 _SHOWN = 5  # of what is left out
 _MOST_POINTS = 1 << 16  # of a curve
@@ -343,7 +342,7 @@ def _newest_state(folder: Path, faults: list[str]) -> tuple[tuple[int, ...], dic
 def _read_config(path: Path, faults: list[str]) -> dict[str, Any]:
     """Dotted path -> value of a configuration; lists of plain values are one."""
     try:
-        raw = _content(path, _MOST_CONFIG)
+        raw = _content(path, MOST_YAML_BYTES)
         tree = {} if raw is None else yaml.safe_load(raw.decode("utf-8-sig"))
         if not isinstance(tree, dict):
             raise DataError(f"{path}: expected sections such as `trainer:`, found a {type(tree).__name__}")
@@ -357,9 +356,9 @@ def _read_config(path: Path, faults: list[str]) -> dict[str, Any]:
     size = 0
     for visited, (place, value) in enumerate(_fields(tree, "", 0)):
         size += _size(value)
-        if visited >= _MOST_FIELDS or size > _MOST_CONFIG:
+        if visited >= _MOST_FIELDS or size > MOST_YAML_BYTES:
             faults.append(
-                f"{path}: has more than {_MOST_FIELDS} fields or {_MOST_CONFIG} characters; the first are shown"
+                f"{path}: has more than {_MOST_FIELDS} fields or {MOST_YAML_BYTES} characters; the first are shown"
             )
             break
         if place is not None:

@@ -35,6 +35,7 @@ from pretrain.settings.fields import Choice
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PART = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")  # ends of the names of a checkpoint's files
+_MOST_OF_LIST = 1 << 20  # bytes of the file `checkpoint`, a list of names
 _MAGIC = set("*?[\\")  # what TensorFlow's patterns are made of
 _OF_FOLDERS = ("checkpoint", "saved_model.pb")  # files that are about the whole folder
 
@@ -77,7 +78,7 @@ def _latest(folder: Path, found: list[Path]) -> str:
     refuse_pointer_at(path)
     try:
         with reading(path):
-            named = text_format.Parse(read_file(path), CheckpointState()).model_checkpoint_path
+            named = text_format.Parse(read_file(path, _MOST_OF_LIST), CheckpointState()).model_checkpoint_path
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as TensorFlow's list of checkpoints: {_first_line(error)}") from None
     name = named.replace("\\", "/").rpartition("/")[2]

@@ -11,7 +11,7 @@ from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.fetching import fetched
 from nlpdata.files.paths import is_remote, read_file
 from nlpdata.files.writing import write_whole
-from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
+from nlpdata.files.yaml_faults import MOST_YAML_BYTES, YAML_FAULTS, yaml_fault
 from nlpdata.registry import user_modules
 from nlpdata.reports.run_facts import CONFIG_FILE
 from pretrain.settings.schema import ExperimentConfig, own_modules
@@ -19,7 +19,6 @@ from pretrain.settings.tree import Place, differences, merged, to_tree
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES = 1 << 19  # PyYAML takes many seconds for more
 _SHIPPED = Path(__file__).parents[1] / "configs"
 _OTHER_NAMES = {"squad_v1": "squad_v1.1"}  # of the Model Garden
 
@@ -96,16 +95,11 @@ def read_yaml(path: str | os.PathLike) -> Section:
       UsageError: it cannot be read, is not YAML, or has no names at its top; with file and line.
     """
     try:
-        content = read_file(find_config(path))
-        if len(content) > _MOST_BYTES:
-            raise UsageError(
-                f"{path}: has {len(content)} bytes, more than a configuration file may have ({_MOST_BYTES}). Is it another file?"
-            )
-        text = content.decode("utf-8-sig")
+        text = read_file(find_config(path), MOST_YAML_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"configuration file {path} is not UTF-8 text (byte {error.start}).") from None
     except OSError as error:
-        raise UsageError(f"configuration file {path} cannot be read: {error.strerror or error}.") from None
+        raise UsageError(f"configuration file {path} cannot be read: {error.strerror or error}") from None
     try:
         tree = yaml.load(text, Loader=_TextLoader)
     except yaml.MarkedYAMLError as error:

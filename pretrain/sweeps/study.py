@@ -22,7 +22,7 @@ from nlpdata.errors import DataError, UsageError, closest
 from nlpdata.files.disk import reading
 from nlpdata.files.json_kinds import as_written
 from nlpdata.files.paths import read_file
-from nlpdata.files.yaml_faults import YAML_FAULTS, yaml_fault
+from nlpdata.files.yaml_faults import MOST_YAML_BYTES, YAML_FAULTS, yaml_fault
 from pretrain.tasks.metrics import Better
 
 SCALES = {"linear": "UNIT_LINEAR_SCALE", "log": "UNIT_LOG_SCALE", "reverse_log": "UNIT_REVERSE_LOG_SCALE"}
@@ -236,7 +236,7 @@ def study_of_file(path: Path) -> Study:
         raise UsageError(f"--study {path}: there is no such file.")
     try:
         with reading(path):
-            content = yaml.safe_load(read_file(path).decode("utf-8-sig"))
+            content = yaml.safe_load(read_file(path, MOST_YAML_BYTES).decode("utf-8-sig"))
     except YAML_FAULTS as error:
         raise DataError(f"{path}: cannot be read: {yaml_fault(error)}") from None
     if not isinstance(content, dict):

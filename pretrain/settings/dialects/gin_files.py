@@ -18,6 +18,7 @@ from typing import Any
 from nlpdata.errors import UsageError, closest, missing_package
 from nlpdata.files.fetching import fetched
 from nlpdata.files.paths import is_remote, read_file
+from nlpdata.files.yaml_faults import MOST_YAML_BYTES
 from nlpdata.registry import Registry
 from pretrain.registry import ATTENTIONS, ENCODERS, FEED_FORWARDS, OPTIMIZERS, SCHEDULES, WARMUPS
 
@@ -204,9 +205,10 @@ def _statements(files: Sequence[str], params: Sequence[str], notes: list[str]) -
         if seen > _MOST_FILES:
             raise UsageError(f"{shown}: more than {_MOST_FILES} gin files. Do they include each other?")
         try:
-            text = read_file(place).decode("utf-8-sig")
+            text = read_file(place, MOST_YAML_BYTES).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"gin file {shown} cannot be read: {error}.") from None
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"gin file {shown} cannot be read: {reason}") from None
         included = []
         for statement, line in _parsed(text, shown):
             if hasattr(statement, "filename"):

@@ -106,7 +106,9 @@ class Call:
     ) -> None:
         if not self._writes:
             return
-        interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
+        interrupted = isinstance(
+            error, Interrupted | KeyboardInterrupt | SystemExit
+        )  # the last of SIGTERM, between steps
         self._call |= {
             "ended": _moment(time.time()),
             "outcome": "interrupted" if interrupted else "failed" if error else self.outcome,

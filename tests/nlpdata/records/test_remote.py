@@ -208,7 +208,7 @@ def test_a_file_that_is_read_whole_takes_one_request_and_has_a_bound(store, monk
         assert read_file(url) == read_file(url, len(content)) == content
         assert name != "small" or requests == ["get_object"] * 2
         if content:
-            with pytest.raises(OSError, match=r"more than [01] MiB"):
+            with pytest.raises(OSError, match="more than"):
                 read_file(url, len(content) - 1)
     with pytest.raises(FileNotFoundError):
         read_file("s3://bucket/whole/none")

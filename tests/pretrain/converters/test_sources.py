@@ -59,6 +59,7 @@ def test_the_named_folder_is_read_whatever_its_file_checkpoint_says(two, form):
         ("", UsageError, "'', which is not in this folder"),
         ("model_checkpoint_path: model.ckpt", DataError, "checkpoint: cannot be read as TensorFlow's list"),
         ("\udcff", DataError, "checkpoint: cannot be read as TensorFlow's list"),
+        ("x" * (1 << 20) + "x", DataError, "checkpoint: cannot be read: it has more than 1 MiB"),
     ],
 )  # fmt: skip
 def test_a_file_checkpoint_that_names_nothing_here(two, text, error, message):

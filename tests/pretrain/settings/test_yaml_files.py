@@ -57,7 +57,7 @@ def test_missing_and_binary_files(tmp_path):
         read_yaml(tmp_path / "b.yaml")
     (tmp_path / "corpus.txt").write_bytes(b"word " * 150_000)
     with pytest.raises(
-        UsageError, match=r"corpus\.txt: has 750000 bytes, more than a configuration file may have .* another file"
+        UsageError, match=r"corpus\.txt cannot be read: it has more than 524,288 bytes, .* another file\?$"
     ):
         read_yaml(tmp_path / "corpus.txt")
     with pytest.raises(UsageError, match="configuration file '' has no name"):

@@ -144,6 +144,9 @@ def test_a_file_that_is_not_yaml(tmp_path):
     (tmp_path / "study.yaml").write_text("studySpec: [")
     with pytest.raises(DataError, match=r"study\.yaml: cannot be read: "):
         study_of_file(tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text(f"studySpec: [{'1,' * (1 << 18)}]")  # PyYAML would take seconds
+    with pytest.raises(DataError, match=r"study\.yaml: cannot be read: it has more than 524,288 bytes"):
+        study_of_file(tmp_path / "study.yaml")
 
 
 def test_the_goal_of_a_metric():
