@@ -311,7 +311,12 @@ def dropped_accents(
 ) -> str | None:
     """What a tokenizer's normalisation drops of the accents of a corpus, in one line; None where it has few, or keeps them."""
     samples = [_sample(file, invalid_utf8, text_key) for file in _chosen(files)]
-    lost = lost_marks([line for sample in samples if sample for line in sample.lines], normalize, ACCENTS)
+    return dropped_accents_of([line for sample in samples if sample for line in sample.lines], normalize)
+
+
+def dropped_accents_of(lines: Sequence[str], normalize: Normalize) -> str | None:
+    """The same of texts."""
+    lost = lost_marks(lines, normalize, ACCENTS)
     if lost is None or lost.count < max(_FEW_MARKS, _MANY_ACCENTS * lost.characters):
         return None
     return (

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nlpdata.corpus import require_unchanged
-from nlpdata.errors import RESUMES, DataError
+from nlpdata.corpus.look import dropped_accents_of
+from nlpdata.errors import RESUMES, DataError, Message
 from nlpdata.files.paths import AnyPath
 from nlpdata.files.writing import write_whole
 from nlpdata.finetuning import stages
@@ -22,6 +23,8 @@ from nlpdata.output import FinishedSet, OutputRun
 from nlpdata.text import loss
 
 _log = logging.getLogger(__name__)
+
+_LOOKED_AT = 2000  # texts
 
 
 @contextmanager
@@ -90,6 +93,8 @@ class Run(OutputRun):
             examples = ExamplesFile(self.work.path / self._plan.examples_name(split.name))
         try:
             for batch in read_batches(self._plan.dataset, split, self._plan.options, tally):
+                if not number + len(units):
+                    self._tell_accents(batch.rows)
                 units.append(stages.store_batch(self.folder, batch, number + len(units)))
                 rows = batch.rows
                 if examples and isinstance(rows, Paragraphs):
@@ -104,6 +109,12 @@ class Run(OutputRun):
         for line in label_warnings(self._plan.dataset, split, tally, self._plan.options):
             self._warn(line)
         return units
+
+    def _tell_accents(self, rows: Sequence) -> None:
+        """What the tokenizer drops of the accents of the first rows' first texts (SQuAD: contexts)."""
+        texts = rows.contexts if isinstance(rows, Paragraphs) else [row[0] for row in rows[:_LOOKED_AT]]
+        if dropped := dropped_accents_of(texts[:_LOOKED_AT], self._plan.tokenizer.as_read):
+            _log.info(Message(dropped))
 
     def _warn(self, line: str) -> None:
         self._warnings.append(line)

@@ -133,6 +133,18 @@ def test_dev_and_test_files(tmp_path, make, records):
     assert "label_ids" in records("dev")[0]
 
 
+def test_accents_that_the_tokenizer_drops_are_told(tmp_path, make):
+    path = write(
+        tmp_path / "a.csv", "text,label", *(f"le café numéro {i} était fermé,{'ab'[i % 2]}" for i in range(20))
+    )
+    told = "the tokenizer drops accents, 80 in the"
+    options = {"task": "classification", "accept_loss": True}
+    make(path, output="dropped", **options)
+    assert any(line.startswith(told) and "'é' becomes 'e'" in line for line in make.log)
+    make(path, output="kept", keep_accents=True, **options)
+    assert not any(line.startswith(told) for line in make.log)
+
+
 def test_a_split_of_several_files(tmp_path, make, records):
     whole = [f"the fox {i},{'ab'[i % 2]}" for i in range(6)]
     write(tmp_path / "whole.csv", "text,label", *whole)
