@@ -13,7 +13,8 @@ def files(root: Path) -> set[str]:
     found = set()
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if _is_ours(name)]
-        found.update(os.path.relpath(os.path.join(folder, name), root) for name in names if _is_ours(name))
+        place = Path(folder).relative_to(root)
+        found.update(str(place / name) for name in names if _is_ours(name))
     return found
 
 

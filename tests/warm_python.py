@@ -2,8 +2,9 @@
 
 Importing TensorFlow, JAX, Beam and what Keras needs takes five seconds of CPU, and hundreds of tests run a command in a process
 of its own. `COMMAND` in place of `[sys.executable]` runs the same code in a fork of a server process that has imported those
-libraries, and nothing else: Keras, which chooses its backend as it is imported, and all of our packages are imported by the fork.
-No library has computed anything before the fork, so TensorFlow and JAX start their devices and threads in it, as they always do.
+libraries and what of our packages needs no Keras; Keras, which chooses its backend as it is imported, and all else are imported by
+the fork. No library has computed anything before the fork, so TensorFlow and JAX start their devices and threads in it, as they
+always do.
 
 The fork has the caller's arguments, folder, environment, standard streams and cores; the caller sees its exit code, and may end
 it by a signal. Use `sys.executable` where the subject is
@@ -42,6 +43,7 @@ _LIBRARIES = (
     "rich.progress", "sklearn.utils.validation", "scipy.ndimage", "matplotlib.pyplot", "PIL.Image", "psutil", "h5py",
     "sentencepiece", "typer", "yaml", "fsspec",
 )  # fmt: skip
+_OURS = ("nlpdata", "pretrain.data", "pretrain.settings")  # packages, with all of their modules
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -233,7 +235,8 @@ def _serve(folder: Path) -> dict[str, Any]:
 
 
 def _import_libraries() -> None:
-    """Imports the libraries that are installed, without Keras, which TensorFlow would import with the backend of this process."""
+    """Imports the libraries that are installed, without Keras, which TensorFlow would import with the backend of this process,
+    and the modules of ours."""
     import importlib
     import logging
     import warnings
@@ -245,10 +248,26 @@ def _import_libraries() -> None:
         for name in _LIBRARIES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        for name in _modules_of_ours():
+            importlib.import_module(name)
+        del sys.path[0]
     sys.meta_path.remove(refusing)
     logging.getLogger().handlers.clear()  # Beam logs a warning, by which Python sets up logging
-    early = {name.partition(".")[0] for name in sys.modules} & {"keras", "nlpdata", "pipelines", "pretrain"}
+    early = {name.partition(".")[0] for name in sys.modules} & {"keras", "pipelines"}
     assert not early, f"imported before the fork: {early}"
+
+
+def _modules_of_ours() -> list[str]:
+    """Their names. No module does anything as it is imported, and none looks at its process."""
+    import importlib
+    import pkgutil
+
+    found = []
+    for name in _OURS:
+        modules = pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}.")
+        found += [module.name for module in modules if not module.name.endswith(".__main__")]
+    return found
 
 
 class _NoKeras:
@@ -298,6 +317,7 @@ def _become(request: dict[str, Any]) -> None:
     """Takes over what a new process has of its caller, and runs the code as Python would."""
     import random
     import runpy
+    import tempfile
     import types
 
     for number, stream in enumerate(request["streams"]):
@@ -315,6 +335,7 @@ def _become(request: dict[str, Any]) -> None:
     if "jax" in sys.modules:
         for variable, option in _JAX_OPTIONS.items():
             sys.modules["jax"].config.update(option, os.environ.get(variable))
+    tempfile.tempdir = None  # it is looked for again
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
