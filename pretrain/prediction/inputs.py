@@ -113,6 +113,8 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
     if form.name == SQUAD:
         questions, negative, golds = _squad_rows(path, tally)
         questions = questions[:most]
+        if golds is not None:
+            golds = {row.name: golds[row.name] for row in questions}  # others would be wrong for want of an answer
         rows = _some(iter(questions), path, QUESTIONS)
         return Input(tally, len(questions), rows, negative=negative, golds=golds)
     rows = _good(islice(read_rows(path, form, options, kind), most), tally)

@@ -284,6 +284,8 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
         with messages() as said:
             predict(tmp_path / "model", input, tmp_path / f"two{number}", tokenizer=vocabulary, max_rows=2)
         assert "at most the first 2 questions are read (max_rows)" in said
+        scored = [line.partition(": exact_match ")[0] for line in said if line.startswith("score of")]
+        assert scored == (["score of 2 questions"] if number == 0 else [])
         two, all_of_them = (
             json.loads((tmp_path / name / "predictions.json").read_text()) for name in (f"two{number}", "out")
         )
