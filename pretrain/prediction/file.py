@@ -275,10 +275,8 @@ def _write_rows(
     scoring: Scoring | AnswerScoring | None,
 ) -> int:
     header, lines_of = row_lines(predictor, format)
-    count, first = (
-        0,
-        list(islice(results, 1)),
-    )  # what makes the first prediction fail leaves no header on standard output
+    count = 0
+    first = list(islice(results, 1))  # where this fails, standard output has no header
     with opened(output) as write:
         if header is not None:
             write(header)

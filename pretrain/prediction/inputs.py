@@ -103,7 +103,7 @@ def open_input(path: Path, form: TableForm, options: InputOptions, facts: Facts,
     kind = kind_of_rows(facts.head)
     if most is not None:
         what = "rows" if kind is not QUESTIONS else kind.what
-        _log.info(Message(f"at most the first {most:,} {what} are read ({opt('max_rows')})"))
+        _log.info(Message(f"{opt('max_rows', most)}: later {what} are not taken"))
     if form.name == RECORDS:
         count_all, negative, windows = windows_of_records(str(path), facts.encoder)
         if most is None:

@@ -283,7 +283,7 @@ def test_answers_to_the_questions_of_a_json_file(tmp_path):
     for number, input in enumerate((tmp_path / "in.json", tmp_path / "made" / "test.tfrecord")):
         with messages() as said:
             predict(tmp_path / "model", input, tmp_path / f"two{number}", tokenizer=vocabulary, max_rows=2)
-        assert "at most the first 2 questions are read (max_rows)" in said
+        assert "max_rows=2: later questions are not taken" in said
         scored = [line.partition(": exact_match ")[0] for line in said if line.startswith("score of")]
         assert scored == (["score of 2 questions"] if number == 0 else [])
         two, all_of_them = (
