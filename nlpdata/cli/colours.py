@@ -11,12 +11,13 @@ def coloured(text: str, style: str, stream: Any) -> str:
 
     A stream shows none unless it is a terminal, and none where NO_COLOR is set (https://no-color.org) or TERM is dumb.
     """
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not _is_terminal(stream):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream):
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Whether what a stream is given appears on a screen."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError):  # a stream of the caller's own; a closed one

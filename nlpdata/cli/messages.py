@@ -9,12 +9,13 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-from nlpdata.cli.colours import coloured
+from nlpdata.cli.colours import coloured, is_terminal
 from nlpdata.cli.streams import screen
 from nlpdata.errors import printable
 from nlpdata.files.unpacking import shown
 
 PACKAGES = ("nlpdata", "pipelines", "pretrain")
+_INSTEAD = "\r\033[K"  # of a line of progress, which has no end yet
 
 
 class _StandardError(logging.Handler):
@@ -30,6 +31,8 @@ class _StandardError(logging.Handler):
             line = f"{coloured('warning:', 'yellow', stream)} {line}"
         elif record.levelno == logging.ERROR:
             line = line.replace(" error: ", f" {coloured('error:', 'red', stream)} ", 1)
+        if is_terminal(stream):
+            line = f"{_INSTEAD}{line}"
         with contextlib.suppress(BrokenPipeError):  # nobody reads
             print(line, file=stream, flush=True)
 

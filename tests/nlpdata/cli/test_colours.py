@@ -43,11 +43,13 @@ def test_words_that_matter_are_coloured_on_a_terminal(monkeypatch):
     with on_standard_error():
         logging.getLogger("nlpdata.x").warning("an error: of the data")
         logging.getLogger("nlpdata.x").info("an error: of the data")
+    screen.write("\rreading:  50%")  # progress, which the next message takes off the screen
     show_error("nlpdata: error: --x is missing. Received: error: y")
-    assert screen.getvalue().splitlines() == [
-        "\x1b[33mwarning:\x1b[0m an error: of the data",
-        "an error: of the data",
-        "nlpdata: \x1b[31merror:\x1b[0m --x is missing. Received: error: y",
+    assert screen.getvalue().split("\n") == [
+        "\r\x1b[K\x1b[33mwarning:\x1b[0m an error: of the data",
+        "\r\x1b[Kan error: of the data",
+        "\rreading:  50%\r\x1b[Knlpdata: \x1b[31merror:\x1b[0m --x is missing. Received: error: y",
+        "",
     ]
     monkeypatch.setattr("sys.stdout", screen)
     assert screens._heading("Input") == "\x1b[1mInput:\x1b[0m"
