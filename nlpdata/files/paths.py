@@ -9,11 +9,13 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import google_crc32c
 
+from nlpdata.errors import closest
 from nlpdata.files import PathName
 from nlpdata.files.remote import BLOCK_BYTES, RemoteFile, RemotePath
 
@@ -73,6 +75,14 @@ def _too_large(path: PathName | AnyPath, most: int) -> OSError:
     bound = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most:,} bytes"
     reason = f"it has more than {bound}, the most that such a file may have. Is it another file?"
     return OSError(errno.EFBIG, reason, str(path))
+
+
+def absent(path: Path) -> str:
+    """That a local file does not exist, and which one next to it may be meant, for messages."""
+    there: list[str] = []
+    with suppress(OSError):
+        there = sorted(entry.name for entry in path.parent.iterdir())
+    return f"{path} does not exist.{closest(path.name, there)}"
 
 
 def file_size(path: PathName | AnyPath) -> int:

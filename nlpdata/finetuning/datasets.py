@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nlpdata.errors import DataError, UsageError, closest, opt
+from nlpdata.files.paths import absent
 from nlpdata.records.meta_types import LEAST_CHOICES, MOST_CHOICES
 from nlpdata.registry import Registry, users_code
 
@@ -235,8 +236,7 @@ def one_input(inputs: Sequence[str], what: str) -> Path:
         raise UsageError(f"{opt('input')}: expected {what}. Received: {received}.")
     path = Path(inputs[0]).expanduser()
     if not path.exists():
-        there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise UsageError(f"{opt('input')}: {path} does not exist.{closest(path.name, there)}")
+        raise UsageError(f"{opt('input')}: {absent(path)}")
     return path
 
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nlpdata import keys
-from nlpdata.errors import HALF, DataError, UsageError, closest, opt
+from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.json_kinds import is_characters
+from nlpdata.files.paths import absent
 from nlpdata.files.patterns import as_names, each_named, find_paths
 from nlpdata.finetuning.choice import with_choice
 from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
@@ -36,7 +37,7 @@ from nlpdata.finetuning.tables import (
 _log = logging.getLogger(__name__)
 
 Rows = Callable[[], Iterator[Row | BadRow]]
-REPORTED_BYTES = 64 << 20  # a file that takes its time is named
+_REPORTED_BYTES = 64 << 20  # a file that takes its time is named
 _KINDS = {"classification": "classification", "pair": "classification"}
 
 
@@ -54,7 +55,7 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     if options.eval_fraction and train is None:
         raise UsageError(f"{opt('eval_fraction')} is a share of the rows of {opt('input')}, which is missing.")
     for path in (path for paths in files.values() for path in paths):
-        if path.is_file() and (size := path.stat().st_size) >= REPORTED_BYTES:
+        if path.is_file() and (size := path.stat().st_size) >= _REPORTED_BYTES:
             _log.info(f"{path}: is looked through first, for its format and its labels ({size >> 20} MiB)")
     kind = _KINDS.get(name, name)
     sources = {split: [_source(path, name, options) for path in paths] for split, paths in files.items()}
@@ -84,14 +85,15 @@ def _files(option: str, given: Sequence[str | None]) -> tuple[Path, ...]:
     for text in as_names([each for each in given if each]):
         for part, found in each_named(text, find_paths):
             if not found:
-                path = Path(part).expanduser()
-                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-                what = "matches no file" if has_magic(part) else "does not exist"
-                raise UsageError(f"{opt(option)}: {path} {what}.{closest(path.name, there)}")
+                why = f"{part} matches no file." if has_magic(part) else absent(Path(part).expanduser())
+                raise UsageError(f"{opt(option)}: {why}")
             files += map(Path, found)
-    twice = next((path for path, count in Counter(files).items() if count > 1), None)
-    if twice is not None:
-        raise UsageError(f"{opt(option)} names {twice} twice. Name it once: its rows would count twice.")
+    names: dict[Path, Path] = {}
+    for path in files:
+        first = names.setdefault(path.resolve(), path)
+        if first is not path:
+            again = "twice" if first == path else f"twice, as {first}, too"
+            raise UsageError(f"{opt(option)} names {path} {again}. Name it once: its rows would count twice.")
     return tuple(files)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from nlpdata.errors import DataError, Message, NlpdataError, UsageError, closest, opt
 from nlpdata.files import PathName
+from nlpdata.files.paths import absent
 from nlpdata.finetuning.choice_columns import choice_columns, choice_texts
 from nlpdata.finetuning.datasets import BadRow
 from nlpdata.finetuning.dialects import check_table_options, recognise
@@ -148,8 +149,7 @@ def input_path(given: PathName) -> Path:
     """The file of an input; "-" is standard input. UsageError where there is none."""
     path = STANDARD_INPUT if str(given) == "-" else Path(given).expanduser()
     if not path.exists():
-        there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise UsageError(f"{opt('input')}: {path} does not exist.{closest(path.name, there)}")
+        raise UsageError(f"{opt('input')}: {absent(path)}")
     if path.is_dir():
         raise UsageError(f"{opt('input')}: {path} is a folder; expected a file.")
     return path

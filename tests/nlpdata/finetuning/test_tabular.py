@@ -170,9 +170,11 @@ def test_a_split_of_several_files(tmp_path, make, records):
         DataError, match=r"part-1\.csv:1: column 'label' is missing from the header, which has: text, klass"
     ):
         make(rest, output="bad", test_input=parts, **options)  # of which the other file has labels
+    (tmp_path / "link").symlink_to(rest)
     for given, message in (
-        ([parts, rest, rest], "names .*rest.jsonl twice"),
-        (f"{tmp_path}/p*.tsv", r"p\*\.tsv matches no file"),
+        ([parts, rest, rest], r"names .*rest.jsonl twice\. Name it once"),
+        ([parts, rest, tmp_path / "link"], "names .*link twice, as .*rest.jsonl, too"),
+        (f"{tmp_path}/p*.tsv", r"p\*\.tsv matches no file\.$"),
     ):
         with pytest.raises(UsageError, match=message):
             make(given, output="bad", **options)
