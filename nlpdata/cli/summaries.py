@@ -32,7 +32,10 @@ def of_training(result: "TrainingResult") -> Summary:
 
 def of_pretraining(result: "CreationResult") -> Summary:
     """Of create-pretraining."""
-    written = [f"written: {_shown(names)}, {result.meta[split]}" for split, names in result.files.items()]
+    written = [
+        f"written: {_shown(names)}, {result.tokenizer[split]}, {result.meta[split]}"
+        for split, names in result.files.items()
+    ]
     return Summary("create-pretraining", vars(result), [*table(_pretraining_rows(result)), *written])
 
 
@@ -41,7 +44,7 @@ def of_finetuning(result: "FinetuningResult") -> Summary:
     lines = []
     for split, about in result.counters.items():
         lines += table(_finetuning_rows(split, about["counters"]))
-    lines.append(f"written: {', '.join([*map(_shown, result.files.values()), str(result.meta)])}")
+    lines.append(f"written: {', '.join([*map(_shown, result.files.values()), *result.others, str(result.meta)])}")
     counters = {split: about["counters"] for split, about in result.counters.items()}
     return Summary("create-finetuning", {**vars(result), "counters": counters}, lines)
 

@@ -26,10 +26,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FinetuningResult:
-    """What create_finetuning made: record files by split, the meta file, its entry of each split, and the logged warnings."""
+    """What create_finetuning made.
+
+    Attributes:
+      files: record files by split.
+      meta: the meta file.
+      others: the copy of the tokenizer, and of SQuAD the questions.
+      counters: the meta file's entry of each split.
+      warnings: those that were logged.
+    """
 
     files: dict[str, list[str]]
     meta: str
+    others: list[str]
     counters: dict
     warnings: list[str] = field(default_factory=list)
 

@@ -143,7 +143,9 @@ class Run(OutputRun):
             split: [str(target.folder / shard["file"]) for shard in content["shards"] if shard["split"] == split]
             for split, target in self._plan.targets.items()
         }
-        return FinetuningResult(files, str(self._plan.meta), content["splits"], list(warnings))
+        folder = next(iter(self._plan.targets.values())).folder
+        others = [str(folder / name) for name in self._plan.others()]
+        return FinetuningResult(files, str(self._plan.meta), others, content["splits"], list(warnings))
 
     def _result(self, unit: stages.BatchUnit) -> dict:
         made = self._stored(f"{unit.name}.made")

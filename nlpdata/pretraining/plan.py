@@ -34,10 +34,11 @@ MIN_PORTION_BYTES, MAX_PORTION_BYTES = 1 << 20, 16 << 20
 
 @dataclass(frozen=True)
 class CreationResult:
-    """What create_pretraining made: files by split, the meta files, and the counters of the meta file."""
+    """What create_pretraining made: by split files, meta file and copy of the tokenizer; and the counters of the meta file."""
 
     files: dict[str, list[str]]
     meta: dict[str, str]
+    tokenizer: dict[str, str]
     counters: dict
     warnings: list[str] = field(default_factory=list)
 
@@ -129,7 +130,8 @@ class Plan:
             for split, meta in metas.items()
         }
         paths = {split: str(target.meta) for split, target in self.targets.items()}
-        return CreationResult(files, paths, metas["train"]["counters"], [*self.warnings, *warnings])
+        copies = {split: str(target.folder / self.tokenizer_file(split)) for split, target in self.targets.items()}
+        return CreationResult(files, paths, copies, metas["train"]["counters"], [*self.warnings, *warnings])
 
 
 def make_plan(request: PretrainingRequest) -> Plan:

@@ -35,6 +35,7 @@ def test_records_in_figures(tmp_path, text, tiny_model, capsys):
     assert made["command"] == "create-pretraining"
     assert made["files"] == {"train": [str(tmp_path / "out" / "x.tfrecord")]}
     assert made["meta"] == {"train": str(tmp_path / "out" / "x.meta.json")}
+    assert made["tokenizer"] == {"train": str(tmp_path / "out" / "x.tokenizer.model")}
     assert made["counters"]["documents"] == meta["counters"]["documents"] == 6
     checked = facts(run_command(capsys, "verify", tmp_path / "out" / "x.tfrecord", "--json"))
     assert (checked["faults"], checked["files"], checked["records"]) == (0, 1, meta["train_data_size"])
@@ -61,6 +62,12 @@ def test_fine_tuning_records_in_figures(tmp_path, tiny_model, capsys):
     words = ("create-finetuning", "--task", "classification", "--input", table, "--tokenizer", tiny_model)
     made = facts(run_command(capsys, *words, "--output", tmp_path / "out", "--json", "--workers", 1))
     assert made["files"] == {"train": [str(tmp_path / "out" / "train.tfrecord")]}
+    assert made["others"] == [str(tmp_path / "out" / "tokenizer.model")]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "meta.json",
+        "tokenizer.model",
+        "train.tfrecord",
+    ]
     assert made["counters"]["train"]["labels"] == {"x": 4, "y": 4}
 
 
