@@ -229,7 +229,7 @@ def verify_command(files: Records, quiet: bool = False) -> Summary:
     from nlpdata.records.verification import verify
 
     progress = Progress("checking", stored_bytes(find_records(files)), quiet)
-    found = verify(files, progress)
+    found = verify(files, progress.add)
     progress.close()
     return summaries.of_verification(found)
 

@@ -34,7 +34,7 @@ def remote_records(
     Args:
       path: the file.
       file: its number in the cache.
-      on_bytes: is told how many bytes were looked through, if they are not known.
+      on_bytes: is told how many bytes were looked through: none where their places are known from an earlier time.
 
     Raises DataError where the framing is broken, or the file changes meanwhile.
     """

@@ -129,7 +129,7 @@ def _rate(rate: float) -> str:
 
 def _checked(files: Sequence[AnyPath], request: ReportRequest) -> VerifyReport:
     progress = Progress("checking", stored_bytes(files), quiet=not request.progress)
-    found = verify([str(path) for path in files], progress)
+    found = verify([str(path) for path in files], progress.add)
     progress.close()
     return found
 

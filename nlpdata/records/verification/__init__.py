@@ -25,12 +25,12 @@ _KEYS = ("task_type", "shards", "processor_type", "train_data_size", "max_seq_le
 """A file with none of these is not a meta file of records, ours or an older tool's."""
 
 
-def verify(paths: PathNames, on_bytes: Callable[[int], None] = lambda done: None) -> VerifyReport:
+def verify(paths: PathNames, on_bytes: Callable[[int], None] = lambda count: None) -> VerifyReport:
     """Verifies record files (paths or patterns) against their meta files.
 
     Args:
       paths: record files, as in open_records.
-      on_bytes: is called now and then with the bytes verified so far, of all files, for progress.
+      on_bytes: is told of the files' bytes, part by part, as they are verified, for progress.
 
     Record numbers in messages count from 0. Raises UsageError where a pattern matches nothing, DataError where a set is
     being replaced; every other fault is in the report.
@@ -40,7 +40,6 @@ def verify(paths: PathNames, on_bytes: Callable[[int], None] = lambda done: None
     for path in find_records(paths):
         refuse_while_committing(path)
         sets.setdefault(split_shard(path)[0], []).append(path)
-    done = 0
     alone: dict[AnyPath, list[tuple[AnyPath, RecordRules]]] = {}  # sets without a meta file, by folder
     for base, files in sets.items():
         there = _check_files(files, report)
@@ -54,10 +53,9 @@ def verify(paths: PathNames, on_bytes: Callable[[int], None] = lambda done: None
         rules = RecordRules(meta, files[0].name)  # of the whole set: its files must agree
         promised = {shard["file"]: shard for shard in listed}
         for path in there:
-            size = stored_bytes([path])
-            _check_file(path, promised.get(path.name), rules, report, _Passes(done, size, on_bytes))
-            done += size
-            on_bytes(done)
+            passes = _Passes(stored_bytes([path]), on_bytes)
+            _check_file(path, promised.get(path.name), rules, report, passes)
+            passes.end()
         if meta is not None:
             check_questions(base, meta, there, rules, report)
         elif report.counts["meta file"] == faults:
@@ -103,9 +101,9 @@ class _Passes:
     """The bytes of a file that are verified, for progress: it is read for its checksum, to find its records, and record by record,
     which takes most of the time."""
 
-    def __init__(self, before: int, size: int, on_bytes: Callable[[int], None]) -> None:
-        self._before, self._size, self._on_bytes = before, size, on_bytes
-        self._done = 0.0
+    def __init__(self, size: int, on_bytes: Callable[[int], None]) -> None:
+        self._size, self._on_bytes = size, on_bytes
+        self._done, self._told = 0.0, 0
 
     def quick(self, count: int) -> None:
         """So many bytes of the first or the second pass are done."""
@@ -115,9 +113,14 @@ class _Passes:
         """This share of the records is done."""
         self._add(self._size * share * 0.8)
 
+    def end(self) -> None:
+        """The file is done, whichever passes it took."""
+        self._add(self._size)
+
     def _add(self, count: float) -> None:
-        self._done += count
-        self._on_bytes(self._before + min(int(self._done), self._size))
+        self._done = min(self._done + count, self._size)
+        told, self._told = self._told, int(self._done)
+        self._on_bytes(self._told - told)
 
 
 def _check_file(

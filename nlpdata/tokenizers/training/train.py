@@ -217,10 +217,6 @@ def _result(
     )
 
 
-def _ignored(count: int) -> None:
-    """Takes a report that nobody wants."""
-
-
 @dataclass(frozen=True)
 class LineReader:
     """Takes the lines that training can use out of a portion of the corpus; picklable."""
@@ -229,7 +225,7 @@ class LineReader:
     invalid_utf8: str
     text_key: str | None
 
-    def read(self, portion: Portion, report: Report = _ignored) -> Iterator[tuple[list[str], Counter]]:
+    def read(self, portion: Portion, report: Report = lambda count: None) -> Iterator[tuple[list[str], Counter]]:
         """Yields (lines, counts) block by block: the usable normalised lines, and a Counter of all that was read.
 
         `report` is told of the bytes of each block.
@@ -264,7 +260,7 @@ class LineReader:
         counts["usable"] = len(usable)
         return usable, counts
 
-    def count(self, portion: Portion, report: Report = _ignored) -> Counter:
+    def count(self, portion: Portion, report: Report = lambda count: None) -> Counter:
         """The counts of a whole portion."""
         return sum((counts for _, counts in self.read(portion, report)), Counter())
 
@@ -272,7 +268,9 @@ class LineReader:
         """The sampler of a corpus with `usable` lines that can be used; see LineSampler."""
         return LineSampler(usable, min(usable, self.options.sample_lines), self.options.seed, seen, taken)
 
-    def sampled(self, portion: Portion, sampler: LineSampler, report: Report = _ignored) -> Iterator[list[str]]:
+    def sampled(
+        self, portion: Portion, sampler: LineSampler, report: Report = lambda count: None
+    ) -> Iterator[list[str]]:
         """Yields the lines of a portion that the sampler selects, block by block."""
         for lines, _ in self.read(portion, report):
             yield [lines[i] for i in sampler.select(len(lines))]

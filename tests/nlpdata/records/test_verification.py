@@ -583,8 +583,8 @@ def test_progress_is_in_bytes_also_within_a_file(tmp_path):
     for file in (path, packed, broken):
         done: list[int] = []
         verify(file, done.append)
-        assert done == sorted(done), file
-        assert done[-1] == file.stat().st_size, file
+        assert min(done) >= 0, file
+        assert sum(done) == file.stat().st_size, file
         assert len(done) > 5 or file is broken, file  # four batches of records, and the passes before
         opened: list[int] = []
         if file is not broken:
