@@ -1,5 +1,7 @@
 """Learning rates: pure functions of the step. curve.py has their rule and the same in plain numbers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -77,6 +79,25 @@ class Polynomial(keras.optimizers.schedules.LearningRateSchedule):
             "power": self.power,
             "decay_start": self.decay_start,
         }
+
+
+class GivenRate(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule whose rate a compiled step is given: so the step is the same for any schedule, and any length of a run."""
+
+    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule):
+        self._schedule, self._rate = schedule, None
+
+    @contextmanager
+    def given(self, rate: Any) -> Iterator[None]:
+        """In it this is the rate, whatever the step."""
+        self._rate = rate
+        try:
+            yield
+        finally:
+            self._rate = None
+
+    def __call__(self, step: Any) -> Any:
+        return self._schedule(step) if self._rate is None else self._rate
 
 
 class FormulaSchedule(keras.optimizers.schedules.LearningRateSchedule):

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax.sharding import PartitionSpec
 from pretrain.layers.dropout import dropout_scope
 from pretrain.layers.fast_path import FastPath, fast_path
 from pretrain.optimizers.average import Average
+from pretrain.optimizers.schedules import GivenRate
 from pretrain.settings.schema import ExperimentConfig, RuntimeConfig
 from pretrain.training.engines.engine import Engine
 from pretrain.training.engines.jax_compilation import compiler_options, keep_compiled, read_flags
@@ -26,6 +28,7 @@ from pretrain.training.engines.state import (
     LOSS_SCALE_START,
     build_model,
     build_updates,
+    give_rate,
     named_variables,
     rate_at,
     select_state,
@@ -63,6 +66,7 @@ class JaxEngine(Engine):
         self._micro_steps = config.trainer.gradient_accumulation_steps
         self._model = build_model(task, config.runtime)
         self._optimizer: Any = None
+        self._rate: GivenRate | None = None
         self._average: Average | None = None
         self._frozen: list[Any] = []
         self._clip_norm: float | None = None
@@ -71,7 +75,7 @@ class JaxEngine(Engine):
         if train_steps is not None:
             updates = build_updates(self._model, config.trainer.optimizer_config, train_steps)
             self._optimizer, self._clip_norm, self._average = updates.optimizer, updates.clip_norm, updates.average
-            self._frozen = updates.frozen
+            self._frozen, self._rate = updates.frozen, give_rate(updates.optimizer)
             if config.runtime.mixed_precision_dtype == "float16":
                 factor = LOSS_SCALE_START if self._dynamic_scale else float(config.runtime.loss_scale)
                 self._engine_state = {"loss_scale": np.float32(factor), "loss_scale_good_steps": np.int32(0)}
@@ -150,7 +154,7 @@ class JaxEngine(Engine):
             if what == "train":
                 denominators = _CUT if self.host[1] > 1 else _WHOLE  # each host has computed them for its part
                 function, donated = self._step, (0,)
-                in_specs, out_specs = (_WHOLE, _WHOLE, _CUT, denominators), (_WHOLE, _WHOLE)
+                in_specs, out_specs = (_WHOLE, _WHOLE, _CUT, denominators, _WHOLE), (_WHOLE, _WHOLE)
             else:
                 function, donated = self._validation, ()
                 in_specs, out_specs = (_WHOLE, _CUT), (_WHOLE, _CUT)
@@ -173,18 +177,27 @@ class JaxEngine(Engine):
             values = {k: self._spread(np.full(local, v / local, np.float32)) for k, v in denominators.items()}
         else:
             values = {name: np.float32(value) for name, value in denominators.items()}
-        return self._taken(), np.int32(step), dict(batch), values
+        state = self._taken()
+        return state, np.int32(step), dict(batch), values, self._rates(state)
+
+    def _rates(self, state: Mapping[str, Any]) -> tuple:
+        """The learning rate of the next step, as data: a compiled step with the length of the run in it would fit no other run."""
+        if self._rate is None:
+            return ()
+        taken = next(i for i, each in enumerate(self._optimizer.variables) if each is self._optimizer.iterations)
+        return (jax.jit(self._rate)(state["optimizer"][taken]),)
 
     def _spread(self, values: Any) -> jax.Array:
         """This host's array as its part of one that is cut over all devices."""
         return jax.make_array_from_process_local_data(self._devices.cut(), np.asarray(values))
 
-    def _step(self, state, step, batch, denominators):
+    def _step(self, state, step, batch, denominators, rates):
         """One step, on one replica."""
         if self.host[1] > 1:
             denominators = jax.lax.psum({name: value[0] for name, value in denominators.items()}, AXIS)
         context = _ReplicaContext(self, state, step)
-        statistics = self._task.train_step(context, batch, denominators)
+        with self._rate.given(*rates) if self._rate else nullcontext():
+            statistics = self._task.train_step(context, batch, denominators)
         return context.state, statistics
 
     def _validation(self, weights, batch):

@@ -12,6 +12,7 @@ from pretrain.encoders.model import EncoderModel, weights_by_path
 from pretrain.optimizers import build_optimizer
 from pretrain.optimizers.average import Average
 from pretrain.optimizers.freezing import freeze
+from pretrain.optimizers.schedules import GivenRate
 from pretrain.settings.schema import RuntimeConfig
 from pretrain.settings.trainer_section import OptimizationConfig
 
@@ -120,6 +121,15 @@ def select_state(own: Mapping, state: Mapping[str, np.ndarray], weights_only: bo
             "and init_checkpoint for the weights to start from. " + "; ".join(wrong[:10])
         )
     return state
+
+
+def give_rate(optimizer: Any) -> GivenRate | None:
+    """Puts a GivenRate in the place of an optimizer's schedule, and returns it; None for an optimizer that has no schedule."""
+    schedule = optimizer._learning_rate
+    if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        return None
+    optimizer.learning_rate = rate = GivenRate(schedule)
+    return rate
 
 
 def rate_at(optimizer: Any, step: int, compiled: Callable[[Any], Any] = lambda rate: rate) -> float:
