@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +39,12 @@ ARRAYS, INFO = "state.npz", STATE_FILE
 FORMAT_VERSION = 1
 _AVERAGE = "average/"
 _WORDS_OF_TRAINER = ("best_checkpoint_export_subdir", "best_checkpoint_eval_metric", "best_checkpoint_metric_comp")
-# What reading a damaged archive raises; NotImplementedError where it names an unknown method of compression.
-_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+# What reading a damaged archive raises; NotImplementedError where it names an unknown method of compression, the last of numpy's
+# reader of headers.
+_DAMAGE = (
+    *(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(tokenize.TokenError, SyntaxError, RecursionError),
+)
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

@@ -27,6 +27,7 @@ from pretrain.converters.google_config import google_form, write_google_config
 from pretrain.converters.graph_facts import read_graph
 from pretrain.converters.heads import as_classifier
 from pretrain.converters.saved_model import ROOT, read_description
+from pretrain.converters.tensorflow_index import check_index
 from pretrain.converters.usage import in_pretrain
 from pretrain.converters.weights import give, names_of, refuse_unwritten, take
 from pretrain.encoders.published import GoogleForm, google_config_files, published_forms
@@ -114,6 +115,12 @@ def _refuse_pointers(prefix: Path) -> None:
             refuse_pointer_at(path)
 
 
+def _content_of_index(prefix: Path) -> bytes:
+    path = prefix.parent / f"{prefix.name}.index"
+    with reading(path):
+        return read_file(path)
+
+
 class _Tensors(Mapping):
     """Tensors of a checkpoint by the name of their variable, read when asked for."""
 
@@ -124,6 +131,7 @@ class _Tensors(Mapping):
         _refuse_pointers(prefix)
         self._place = str(prefix) if _MAGIC.isdisjoint(str(prefix)) else self._linked(prefix)
         try:
+            check_index(_content_of_index(prefix))
             self._reader = tf.train.load_checkpoint(self._place)
             shapes = self._reader.get_variable_to_shape_map()
             _check_sizes(prefix, shapes, self._reader.get_variable_to_dtype_map())
@@ -131,7 +139,13 @@ class _Tensors(Mapping):
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
             self.shapes = {name: shapes[key] for name, key in self._keys.items()}
-        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        except (
+            tf.errors.OpError,
+            ValueError,
+            RuntimeError,
+            IndexError,
+            TypeError,
+        ) as error:  # the last of an unknown dtype
             raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {self._fault(error)}") from None
 
     def _variable_names(self) -> dict[str, str]:

@@ -13,9 +13,12 @@ import pytest
 
 from nlpdata.errors import DataError, UsageError
 from nlpdata.files.json_files import parse_object
-from pretrain.converters import keras_h5, native, read_encoder, safetensors, torch_pickle
+from nlpdata.protobuf import varint
+from nlpdata.records.encoding import masked_crc
+from pretrain.converters import keras_h5, native, read_checkpoint, read_encoder, safetensors, torch_pickle
 from pretrain.converters.checkpoint import Checkpoint
 from pretrain.converters.load import build_model
+from pretrain.converters.tensorflow_index import check_index
 from pretrain.converters.weights import names_of, take
 from pretrain.export import find_checkpoint
 from tests.pretrain.models import bert
@@ -35,6 +38,7 @@ def npy(shape, data: bytes) -> bytes:
         ({"model/a.npy": npy((HUGE,), bytes(8))}, zipfile.ZIP_STORED, "has the shape (1099511627776,) of float32, and 8 bytes"),
         ({"model/a.npy": npy((1 << 24,), bytes(1 << 26))}, zipfile.ZIP_DEFLATED, "it is compressed, which checkpoints never are"),
         ({"model/a.npy": b"\x93NUMPY\x03\x00"}, zipfile.ZIP_STORED, "version (3, 0)"),
+        ({"model/a.npy": b"\x93NUMPY\x01\x00\x09\x00{'descr':"}, zipfile.ZIP_STORED, "is damaged: state.npz: "),
     ],
 )  # fmt: skip
 def test_arrays_of_a_checkpoint(tmp_path, members, compression, message):
@@ -44,6 +48,48 @@ def test_arrays_of_a_checkpoint(tmp_path, members, compression, message):
     with pytest.raises(DataError) as caught:
         native.read_arrays(tmp_path, "model/")
     assert message in str(caught.value)
+
+
+def table(*entries: tuple[bytes, bytes], packed: int = 0) -> bytes:
+    """A table of LevelDB's form, of one block, with the checksums that TensorFlow wants."""
+
+    def block(*entries: tuple[bytes, bytes]) -> bytes:
+        parts = (b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries)
+        content = b"".join(parts) + struct.pack("<II", 0, 1) + bytes([packed])
+        return content + struct.pack("<I", masked_crc(content))
+
+    def place(begin: int, content: bytes) -> bytes:
+        return varint(begin) + varint(len(content) - 5)
+
+    data = block(*entries)
+    index = block((b"~", place(0, data)))
+    return (
+        data
+        + index
+        + (place(0, data) + place(len(data), index)).ljust(40, b"\0")
+        + struct.pack("<Q", 0xDB4775248B80FB57)
+    )
+
+
+def test_an_index_at_which_tensorflow_would_end_the_process(tmp_path):
+    head, entry = (b"", b"\x08\x01"), (b"a", b"\x08\x01\x12\x04\x12\x02\x08\x03")  # one shard; float32 of shape (3,)
+    check_index(table(head, entry))
+    negative = b"\x08\x01\x12\x0d\x12\x0b\x08" + b"\xff" * 9 + b"\x01"
+    for damaged, message in (
+        (table(head, (b"a", b"\x08\x01\x12\x09")), "the entry of b'a' is damaged"),
+        (table(head, (b"a", negative)), r"b'a' has the shape \[-1\]"),
+        (table(head, entry, entry), "b'a' is there twice"),
+        (table(head, entry, packed=1), "the index is compressed"),
+        (b"\xff" * 40 + struct.pack("<Q", 0xDB4775248B80FB57), "a varint of more than 10 bytes"),
+        (b"", "has not the end of a table"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=message):
+            check_index(damaged)
+    (tmp_path / "bert_model.ckpt.index").write_bytes(table(head, (b"a", b"\x08\x01\x12\x09")))
+    with pytest.raises(
+        DataError, match=r"ckpt: cannot be read as a TensorFlow checkpoint: the entry of b'a' is damaged"
+    ):
+        read_checkpoint(str(tmp_path / "bert_model.ckpt"), bert())
 
 
 def test_arrays_that_are_no_archive_or_have_one_name(tmp_path):
