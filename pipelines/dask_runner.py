@@ -22,7 +22,7 @@ class DaskRunner(dask_runner.DaskRunner):
     """See above."""
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> dask_runner.DaskRunnerResult:
-        """Starts the pipeline, on a new cluster where the options name none: its client's `cluster`."""
+        """Starts the pipeline, where the options name no cluster on a new one: `client.cluster` of the result, for the caller to close."""
         place = options.view_as(dask_runner.DaskOptions)
         if place.address is not None or place.scheduler_file is not None:
             return super().run_pipeline(pipeline, options)
