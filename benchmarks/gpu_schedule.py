@@ -50,10 +50,11 @@ def compiled_step(devices: int, layers: int):
     task, engine = gpu_train_ours.build("bert", shape)
     batch = gpu_train_ours.make_batch(256 * devices, 128, shape.vocab_size, seed=0)
     denominators = {name: np.float32(value) for name, value in task.denominators(batch).items()}
-    arguments = (engine._taken(), np.int32(0), batch, denominators)
+    state = engine._taken()
+    arguments = (state, np.int32(0), batch, denominators, engine._rates(state))
     absent = topologies.get_topology_desc(platform="cuda", target_config=H200, topology=f"1x1x{devices}").devices
     placed = engine._devices = Devices(Mesh(np.array(absent), (AXIS,)))
-    shardings = (placed.copied(), placed.copied(), placed.cut(), placed.copied())
+    shardings = (placed.copied(), placed.copied(), placed.cut(), placed.copied(), placed.copied())
     shapes = [
         jax.tree.map(lambda x, sharding=sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), argument)
         for argument, sharding in zip(arguments, shardings, strict=True)
