@@ -22,7 +22,10 @@ class DaskRunner(dask_runner.DaskRunner):
     """See above."""
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> dask_runner.DaskRunnerResult:
-        """Starts the pipeline, where the options name no cluster on a new one: `client.cluster` of the result, for the caller to close."""
+        """Starts the pipeline. Where the options name no cluster, it starts one, too.
+
+        That is `client.cluster` of the result, for the caller to close.
+        """
         place = options.view_as(dask_runner.DaskOptions)
         if place.address is not None or place.scheduler_file is not None:
             return super().run_pipeline(pipeline, options)

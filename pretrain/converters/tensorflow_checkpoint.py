@@ -139,13 +139,8 @@ class _Tensors(Mapping):
             if _GRAPH in self._keys:
                 self._keys |= self._variable_names()
             self.shapes = {name: shapes[key] for name, key in self._keys.items()}
-        except (
-            tf.errors.OpError,
-            ValueError,
-            RuntimeError,
-            IndexError,
-            TypeError,
-        ) as error:  # the last of an unknown dtype
+        # TypeError where it knows no such dtype.
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError, TypeError) as error:
             raise DataError(f"{prefix}: cannot be read as a TensorFlow checkpoint: {self._fault(error)}") from None
 
     def _variable_names(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ _MOST_DIMENSIONS, _MOST_VALUES = 254, 1 << 62  # of a tensor in TensorFlow
 def check_index(table: bytes) -> None:
     """ValueError, or IndexError where it ends too early, for a table with an entry that is not that of a tensor."""
     if len(table) < _FOOTER or struct.unpack("<Q", table[-8:])[0] != _MAGIC:
-        raise ValueError("the index has not the end of a table")
+        raise ValueError("the index does not end as a table does")
     _, at = _place(table, len(table) - _FOOTER)
     listed, _ = _place(table, at)
     read = names = 0

@@ -106,9 +106,8 @@ class Call:
     ) -> None:
         if not self._writes:
             return
-        interrupted = isinstance(
-            error, Interrupted | KeyboardInterrupt | SystemExit
-        )  # the last of SIGTERM, between steps
+        # SystemExit is of SIGTERM before the first step, or after the last one.
+        interrupted = isinstance(error, Interrupted | KeyboardInterrupt | SystemExit)
         self._call |= {
             "ended": _moment(time.time()),
             "outcome": "interrupted" if interrupted else "failed" if error else self.outcome,

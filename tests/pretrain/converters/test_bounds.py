@@ -81,7 +81,7 @@ def test_an_index_at_which_tensorflow_would_end_the_process(tmp_path):
         (table(head, entry, entry), "b'a' is there twice"),
         (table(head, entry, packed=1), "the index is compressed"),
         (b"\xff" * 40 + struct.pack("<Q", 0xDB4775248B80FB57), "a varint of more than 10 bytes"),
-        (b"", "has not the end of a table"),
+        (b"", "does not end as a table does"),
     ):
         with pytest.raises((ValueError, IndexError), match=message):
             check_index(damaged)
