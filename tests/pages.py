@@ -1,5 +1,6 @@
 """What pages of the documentation take for granted: a reader's commands, datasets and checkpoint, as small as can be."""
 
+import contextlib
 import json
 import os
 import random
@@ -64,6 +65,18 @@ def stay_on_one_core() -> None:
     """Then commands start no worker processes, which would take most of the time here; README.md runs with them."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """The same for commands in this process, while it lasts."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    stay_on_one_core()
+    try:
+        yield
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
 
 
 def run_script(

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from pretrain.registry import CHECKPOINT_FORMATS
-from tests.pages import give_checkpoint, give_datasets, lines_of_libraries, plain_environment
+from tests.pages import give_checkpoint, give_datasets, lines_of_libraries, plain_environment, stay_on_one_core
 
 pytestmark = pytest.mark.heavy
 
@@ -59,7 +59,7 @@ def screen(folder, code: str, *words: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        preexec_fn=stay_on_one_core,
     )
     assert done.returncode == 0, done.stdout[-3000:]
     return done.stdout

@@ -18,10 +18,17 @@ from pretrain.glue import main
 from pretrain.sweeps.glue import DATASETS, GlueOptions, make_records, table_lines
 from pretrain.tasks.sentence_prediction import SentencePredictionTask
 from tests.disks import files_up_to, mounted, names
-from tests.pages import WORDS, lines_of_libraries, plain_environment
+from tests.pages import WORDS, lines_of_libraries, one_core, plain_environment
 from tests.pretrain.finetuning import records, sentence_experiment
 from tests.pretrain.prediction.test_predict import stored
 from tests.pretrain.runs import ROOT, tiny
+
+
+@pytest.fixture(autouse=True)
+def _one_core():
+    """The records of a task are of a few rows: worker processes, which create-finetuning's tests have, would take longest."""
+    with one_core():
+        yield
 
 
 @pytest.fixture
