@@ -141,6 +141,7 @@ def classification(tmp_path_factory, tiny_model):
         folder / "out",
         str(tiny_model),
         task="classification",
+        workers=1,
         dev_input=str(folder / "dev.tsv"),
         max_seq_length=64,
         accept_loss=True,
