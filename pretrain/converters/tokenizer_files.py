@@ -11,7 +11,7 @@ from nlpdata.files.json_files import write_file, write_json
 from nlpdata.files.unpacking import shown, unpacked
 from nlpdata.reports.run_facts import run_above
 from nlpdata.tokenizers import SPECIAL_ROLES, Tokenizer, load_tokenizer
-from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX
+from nlpdata.tokenizers.files import FAST, SIDECAR_SUFFIX, read_checked
 from nlpdata.tokenizers.hf_writing import tokenizer_json
 from nlpdata.tokenizers.sentencepiece import SentencePieceTokenizer
 from pretrain.converters import places
@@ -79,10 +79,10 @@ def keep_tokenizer(folder: Path, path: Path, use: Mapping) -> None:
     Args:
       use: as Tokenizer.meta() or the `tokenizer` entry of a meta file has it.
 
-    A copy that is there already stays. DataError where the disk refuses.
+    A copy that is there already stays. DataError where the disk refuses, or `use` is about another file.
     """
     kept = folder / _KEPT.get(path.suffix, "vocab.txt" if use["type"] == "wordpiece" else "spiece.model")
-    content = path.read_bytes()
+    content, _ = read_checked(path, use.get("sha256"))
     if not (kept.exists() and kept.read_bytes() == content):
         write_file(kept, content)
     write_json(kept.with_suffix(SIDECAR_SUFFIX), {name: value for name, value in use.items() if name != "file"})

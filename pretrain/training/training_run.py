@@ -158,8 +158,8 @@ class TrainingRun(OpenRun):
 
     def _train(self, info: dict) -> dict[str, float]:
         if self._is_chief:
-            self._keep_config()
             keep_own_tokenizer(self.stage.config, self.model_dir)
+            self._keep_config()
         step = info["step"]
         end = self._end_of_call(step)
         if step >= self.steps:

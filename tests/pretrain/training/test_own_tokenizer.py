@@ -2,6 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
+from nlpdata.errors import DataError
+from pretrain.converters.tokenizer_files import keep_tokenizer
 from pretrain.experiments import experiment
 from pretrain.training.own_tokenizer import with_own_tokenizer
 
@@ -36,3 +40,14 @@ def test_a_named_one_and_records_are_left_alone(tmp_path):
     assert with_own_tokenizer(named, tmp_path) == named
     records = config(input_path="a.tfrecord")
     assert with_own_tokenizer(records, tmp_path) == records
+
+
+def test_a_vocabulary_that_is_not_that_of_the_records_is_not_kept(tmp_path):
+    """Predictions and exports would refuse it, once the run is at its end."""
+    (tmp_path / "tokenizer.txt").write_text("[PAD]\n")
+    (tmp_path / "run").mkdir()
+    with pytest.raises(
+        DataError, match=r"tokenizer\.txt has sha256 .*, expected 00ff: it is another file than was used"
+    ):
+        keep_tokenizer(tmp_path / "run", tmp_path / "tokenizer.txt", {"type": "wordpiece", "sha256": "00ff"})
+    assert not list((tmp_path / "run").iterdir())
