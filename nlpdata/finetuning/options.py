@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nlpdata.errors import UsageError, opt
 from nlpdata.files import PathName, PathNames
+from nlpdata.files.patterns import as_names
 from nlpdata.finetuning.datasets import find_dataset, plain_name
 from nlpdata.finetuning.label_names import given_labels
 from nlpdata.finetuning.uses import refuse_unused
@@ -45,8 +46,8 @@ class FinetuningOptions(RecordOptions):
         f"Splits to make of those of {opt('tfds')}, e.g. train=train,dev=test.  [default: train, validation as dev, test]",
     )
     splits: str | None = option(None, "Splits to make, comma-separated, e.g. train,dev.  [default: all there are]")
-    dev_input: str | None = option(None, "File of the dev split (squad), or files (your own).", False)
-    test_input: str | None = option(None, "File of the test split (squad), or files (your own).", False)
+    dev_input: PathNames | None = option(None, "File of the dev split (squad), or files (your own).", False)
+    test_input: PathNames | None = option(None, "File of the test split (squad), or files (your own).", False)
     eval_fraction: float = option(
         0.0, f"Share of the rows of {opt('input')}, 0 to 1, that become the dev split, drawn by label (your own files)."
     )
@@ -128,6 +129,9 @@ class FinetuningOptions(RecordOptions):
             raise UsageError(
                 f"{opt('task')} and {opt('tfds')} both name a dataset; give one. Received: {self.task} and {self.tfds}."
             )
+        for name in ("dev_input", "test_input"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(as_names(getattr(self, name))))
         kind = find_dataset(self.task) if self.task else ""
         object.__setattr__(self, "is_default_length", self.max_seq_length is None)
         if self.max_seq_length is None:

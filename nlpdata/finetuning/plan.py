@@ -117,7 +117,8 @@ def make_plan(request: FinetuningRequest) -> Plan:
         raise UsageError(f"{opt('tokenizer')} is missing, e.g. {opt('tokenizer', 'tok/spm.model')}.")
     named = {"train": request.train_output, "dev": request.dev_output, "test": request.test_output}
     names = _Names(request.output, request.meta, named)
-    for path in filter(is_remote, [*inputs, chosen.dev_input, chosen.test_input]):
+    given = ",".join([*inputs, *as_names(chosen.dev_input or ()), *as_names(chosen.test_input or ())])
+    for path in filter(is_remote, map(str.strip, given.split(","))):
         raise UsageError(f"datasets are read from this machine. Received: {path}. Copy it here, and name the copy.")
     dataset = open_dataset(inputs, chosen)
     splits = choose_splits(dataset, chosen.splits)

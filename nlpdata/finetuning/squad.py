@@ -15,7 +15,8 @@ from nlpdata.errors import HALF, DataError, UsageError, opt
 from nlpdata.files.compression import COMPRESSED, DAMAGE, decompressed, plain_file_name
 from nlpdata.files.json_files import JSON_FAULTS, json_fault
 from nlpdata.files.json_kinds import as_written, is_characters
-from nlpdata.files.paths import read_file
+from nlpdata.files.paths import absent, read_file
+from nlpdata.files.patterns import as_names
 from nlpdata.files.pointers import refuse_pointer
 from nlpdata.finetuning.datasets import BadRow, Dataset, Split, plain_name, refuse_pipe, warn_of_known
 from nlpdata.finetuning.options import FinetuningOptions
@@ -116,12 +117,14 @@ def _files(inputs: Sequence[str], options: FinetuningOptions) -> Iterator[tuple[
             only = options.splits if options.splits in ("dev", "test") else "train"
             yield only, path
         else:
-            raise UsageError(f"{opt('input')}: {path} does not exist.")
-    for split, file in (("dev", options.dev_input), ("test", options.test_input)):
-        if file:
-            path = Path(file).expanduser()
+            raise UsageError(f"{opt('input')}: {absent(path)}")
+    for split, named in (("dev", options.dev_input), ("test", options.test_input)):
+        names = as_names(named or ())
+        if len(names) > 1:
+            raise UsageError(f"{opt(f'{split}_input')}: expected one file. Received: {', '.join(names)}.")
+        for path in (Path(name).expanduser() for name in names):
             if not path.exists():
-                raise UsageError(f"{opt(f'{split}_input')}: {path} does not exist.")
+                raise UsageError(f"{opt(f'{split}_input')}: {absent(path)}")
             yield split, path
 
 

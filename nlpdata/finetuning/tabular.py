@@ -15,6 +15,7 @@ import numpy as np
 
 from nlpdata import keys
 from nlpdata.errors import HALF, DataError, UsageError, opt
+from nlpdata.files import PathNames
 from nlpdata.files.json_kinds import is_characters
 from nlpdata.files.paths import absent
 from nlpdata.files.patterns import as_names, each_named, find_paths
@@ -45,8 +46,8 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     """--input is the training files; dev and test are --dev-input and --test-input, or dev is a share of the rows."""
     texts = {
         "train": ("input", inputs),
-        "dev": ("dev_input", [options.dev_input]),
-        "test": ("test_input", [options.test_input]),
+        "dev": ("dev_input", options.dev_input or ()),
+        "test": ("test_input", options.test_input or ()),
     }
     files = {split: found for split, (option, given) in texts.items() if (found := _files(option, given))}
     if not files:
@@ -79,10 +80,10 @@ def open_tabular(name: str, inputs: Sequence[str], options: FinetuningOptions) -
     return Dataset(name, kind, tuple(splits), labels, warn_of_known(files), choices)
 
 
-def _files(option: str, given: Sequence[str | None]) -> tuple[Path, ...]:
+def _files(option: str, given: PathNames) -> tuple[Path, ...]:
     """The files that the paths and patterns of an option name, in their order; those of one pattern by name."""
     files: list[Path] = []
-    for text in as_names([each for each in given if each]):
+    for text in as_names(given):
         for part, found in each_named(text, find_paths):
             if not found:
                 why = f"{part} matches no file." if has_magic(part) else absent(Path(part).expanduser())

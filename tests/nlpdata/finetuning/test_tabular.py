@@ -156,7 +156,7 @@ def test_a_split_of_several_files(tmp_path, make, records):
     one = make(tmp_path / "whole.csv", output="one", dev_input=tmp_path / "whole.csv", **options)
     assert any(line.startswith("warning: ") and "whole.csv is given for train and for dev" in line for line in make.log)
     parts, rest = str(tmp_path / "part-*.csv"), str(tmp_path / "rest.jsonl")
-    several = make([parts, rest], output="several", dev_input=f"{parts},{rest}", **options)
+    several = make([parts, rest], output="several", dev_input=[f"{parts},", rest], **options)
     for split in ("train", "dev"):
         assert Path(one.files[split][0]).read_bytes() == Path(several.files[split][0]).read_bytes()
     assert [entry["file"] for entry in read_meta(several.meta)["inputs"]] == ["part-0.csv", "part-1.csv", "rest.jsonl"]
@@ -175,6 +175,7 @@ def test_a_split_of_several_files(tmp_path, make, records):
         ([parts, rest, rest], r"names .*rest.jsonl twice\. Name it once"),
         ([parts, rest, tmp_path / "link"], "names .*link twice, as .*rest.jsonl, too"),
         (f"{tmp_path}/p*.tsv", r"p\*\.tsv matches no file\.$"),
+        (f"{rest}, gs://bucket/b.csv", "read from this machine. Received: gs://bucket/b.csv"),
     ):
         with pytest.raises(UsageError, match=message):
             make(given, output="bad", **options)
