@@ -16,7 +16,7 @@ _Function = Callable[[Mapping[str, Any]], dict[str, Tensor]]
 class Computation:
     """Computes some of a model's outputs: {"input_ids", ...} int32 (b, L) -> {name: float32 array (b, ...)}.
 
-    What is compiled is kept: one graph for all shapes on TensorFlow, one for each shape on JAX.
+    What is compiled is kept: one graph for all shapes on TensorFlow, one for each shape on JAX, for later processes too.
 
     Args:
       model: a built model.
@@ -62,6 +62,10 @@ def _for_tensorflow(model: EncoderModel, function: _Function, names: Sequence[st
 
 def _for_jax(model: EncoderModel, function: _Function, names: Sequence[str]) -> _Function:
     import jax
+
+    from pretrain.training.engines.jax_compilation import keep_compiled
+
+    keep_compiled()
 
     def pure(weights: list, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         with keras.StatelessScope(state_mapping=list(zip(model.weights, weights, strict=True))):

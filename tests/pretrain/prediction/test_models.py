@@ -413,13 +413,14 @@ def test_rows_of_a_pipe_are_answered_one_by_one(models, tmp_path):
 
 @pytest.mark.heavy
 def test_standard_input_and_output_on_the_other_backend(models, loaded, tmp_path):
-    """Results alone on standard output; labels and scores are those of this backend."""
+    """Results alone on standard output; labels and scores are those of this backend. What is compiled is kept."""
     pytest.importorskip("jax")
     texts = [text for text in texts_for("classifier", 12) if isinstance(text, str)]
     table = "text,x\n" + "".join(f"{text},1\n" for text in texts)
     command = [*warm_python.COMMAND, "-m", "pretrain.predict", "--model_dir", str(models["classifier"]), "--input", "-",
                "--input_format", "csv", "--output", "-", "--format", "jsonl"]  # fmt: skip
-    environment = plain_environment() | {"KERAS_BACKEND": "jax"}
+    environment = plain_environment() | {"KERAS_BACKEND": "jax", "XDG_CACHE_HOME": str(tmp_path)}
+    del environment["JAX_COMPILATION_CACHE_DIR"]
     done = subprocess.run(
         command, input=table, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
@@ -432,3 +433,4 @@ def test_standard_input_and_output_on_the_other_backend(models, loaded, tmp_path
         np.testing.assert_allclose(numbers(one), numbers(other), atol=1e-5)
     assert f"predictions of {len(texts)} rows written: standard output (" in done.stderr
     assert not lines_of_libraries(done.stderr)
+    assert list((tmp_path / "nlpdata" / "jax").glob("jit_pure-*-cache"))
