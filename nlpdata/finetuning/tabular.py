@@ -84,6 +84,8 @@ def _files(option: str, given: PathNames) -> tuple[Path, ...]:
     """The files that the paths and patterns of an option name, in their order; those of one pattern by name."""
     files: list[Path] = []
     for text in as_names(given):
+        if not text.strip(" ,"):
+            raise UsageError(f"{opt(option)}: received {text!r}, expected a path.")
         for part, found in each_named(text, find_paths):
             if not found:
                 why = f"{part} matches no file." if has_magic(part) else absent(Path(part).expanduser())

@@ -172,6 +172,7 @@ def test_a_split_of_several_files(tmp_path, make, records):
         make(rest, output="bad", test_input=parts, **options)  # of which the other file has labels
     (tmp_path / "link").symlink_to(rest)
     for given, message in (
+        ([rest, ","], "input: received ',', expected a path"),
         ([parts, rest, rest], r"names .*rest.jsonl twice\. Name it once"),
         ([parts, rest, tmp_path / "link"], "names .*link twice, as .*rest.jsonl, too"),
         (f"{tmp_path}/p*.tsv", r"p\*\.tsv matches no file\.$"),
