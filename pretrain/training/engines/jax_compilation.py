@@ -28,7 +28,8 @@ _SEVERAL_GPUS: Options = {
     "xla_gpu_experimental_parallel_collective_overlap_limit": 64,
     "xla_gpu_collective_permute_mode": "COLLECTIVES_PEER_MEMORY",
 }
-_WORTH_KEEPING = 0.2  # seconds that it took to compile
+# Seconds that it took to compile. JAX's own choice is one, below which many lengths of predictions stay.
+_WORTH_KEEPING = 0.2
 # What JAX logs before it compiles a step; nothing else tells the names of its files.
 _MISS = "PERSISTENT COMPILATION CACHE MISS for '%s' with key %r"
 
@@ -89,7 +90,7 @@ def keep_compiled() -> None:
     if jax.config.jax_compilation_cache_dir is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         jax.config.update("jax_compilation_cache_dir", str(Path(base, "nlpdata", "jax")))
-        if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # a second, which many lengths of predictions stay below
+        if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
             jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
     folder = jax.config.jax_compilation_cache_dir
     if folder and not is_remote(folder):
