@@ -1,6 +1,7 @@
 """JSON files: read as one object, or a DataError that names file and fault, or line by line; written whole or not at all."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,9 @@ from nlpdata.files.writing import write_whole
 
 JSON_FAULTS = (ValueError, RecursionError)
 """What json.loads raises for what it does not read; see json_fault."""
+
+MOST_LINES_BYTES = 1 << 30
+"""Of a file of JSON lines: a run's metrics have a few MiB, and a file with holes takes hours."""
 
 _LONGEST_LINE = 1 << 20
 
@@ -43,9 +47,11 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
     """(number from 1, JSON object) of each line of a file; None for a line that is anything else. Without a file there are none.
 
     Of a last line without an end only an object counts: a process is writing it, or was killed at it. A line of a megabyte or more
-    is not an object, so that memory is bounded. DataError where the file cannot be read.
+    is not an object, so that memory is bounded. DataError where the file cannot be read, or is too large.
     """
     with reading(path), suppress(FileNotFoundError), open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MOST_LINES_BYTES:
+            raise DataError(f"{path}: has more than {MOST_LINES_BYTES >> 20} MiB. Is it another file?")
         number = 0
         while line := file.readline(_LONGEST_LINE):
             number += 1

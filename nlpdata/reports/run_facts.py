@@ -36,7 +36,6 @@ GLUE_FILE, SEEDS_FILE = "glue.json", "seeds.json"
 STATE_FILE = "state.json"  # of a checkpoint
 
 _MOST_BYTES = 1 << 24  # of a file that is read at once
-_MOST_LINES = 1 << 30  # bytes of metrics.jsonl
 _SHOWN = 5  # of what is left out
 _MOST_POINTS = 1 << 16  # of a curve
 _MOST_METRICS = 64
@@ -264,8 +263,6 @@ def _read_metrics(path: Path, faults: list[str]) -> tuple[dict[str, Curve], dict
     found: dict[str, dict[str, _Points]] = {"train": {}, "eval": {}}
     damaged, left_out = Counter[int](), set[str]()
     try:
-        if os.path.exists(path) and os.path.getsize(path) > _MOST_LINES:
-            raise DataError(f"{path}: has more than {_MOST_LINES >> 20} MiB, and is left out. Is it another file?")
         for number, line in json_lines(path):
             own = found.get(str(line.get("split"))) if line else None
             if line is None or own is None or not _WHOLE.fits(line.get("step")):

@@ -354,7 +354,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
     assert "more than 3 metrics, or names of more than 100 characters; left out: d" in run.faults[0]
     assert "more than 10 fields" in run.faults[1]
     os.truncate(folder / "metrics.jsonl", 1 << 40)  # a hole, which takes no disk
-    assert "metrics.jsonl: has more than 1024 MiB, and is left out" in read_run(folder).faults[0]
+    assert "metrics.jsonl: has more than 1024 MiB. Is it another file?" in read_run(folder).faults[0]
 
 
 def test_lines_of_json(tmp_path):
