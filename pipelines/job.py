@@ -16,12 +16,12 @@ def describe_job(runner: Runner, build: Callable[[beam.Pipeline], object]) -> di
 
     The graph is Beam's portable one, checked by Beam's own validation; nothing is submitted, looked up or downloaded.
     """
-    pipeline = runner.pipeline(units=1, offline=True)
-    options = pipeline.options
-    build(pipeline)
-    image = options.view_as(WorkerOptions).sdk_container_image
-    container = DockerEnvironment.from_container_image(image or DockerEnvironment.default_docker_image())
-    proto = pipeline.to_runner_api(default_environment=container)
+    with runner.pipeline(units=1, offline=True) as pipeline:
+        options = pipeline.options
+        build(pipeline)
+        image = options.view_as(WorkerOptions).sdk_container_image
+        container = DockerEnvironment.from_container_image(image or DockerEnvironment.default_docker_image())
+        proto = pipeline.to_runner_api(default_environment=container)
     validate_pipeline_graph(proto)
     place, workers, setup = (options.view_as(view) for view in (GoogleCloudOptions, WorkerOptions, SetupOptions))
     return {

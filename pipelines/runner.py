@@ -6,7 +6,8 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -53,8 +54,11 @@ class Runner:
                 f"Received: {here[0]}. Use a bucket; {opt('dry_run', True)} shows the job as it is"
             )
 
-    def pipeline(self, units: int, offline: bool = False) -> beam.Pipeline:
-        """An empty pipeline. UsageError where Beam's own validation finds the options at fault.
+    @contextmanager
+    def pipeline(self, units: int, offline: bool = False) -> Iterator[beam.Pipeline]:
+        """An empty pipeline, whose temporary folder goes with the context: Beam deletes that of a pipeline that ran.
+
+        UsageError where Beam's own validation finds the options at fault.
 
         Args:
           units: elements that it begins with; Dask would put all of a small number into one partition.
@@ -68,10 +72,14 @@ class Runner:
         if self.name == "DataflowRunner" and not place.staging_location:
             place.staging_location = f"{place.temp_location.rstrip('/')}/staging"
         try:
-            return beam.Pipeline(runner=DirectRunner() if offline else self.make(), options=options)
+            pipeline = beam.Pipeline(runner=DirectRunner() if offline else self.make(), options=options)
         except ValueError as error:
             lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
             raise UsageError(f"{self.name}: {' '.join(lines) or error}") from None
+        try:
+            yield pipeline
+        finally:
+            shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
 
 
 def find_runner(name: str, flags: Sequence[str], dry_run: bool = False) -> Runner:

@@ -48,8 +48,7 @@ def run_pipeline(
     log_no_marked_faults()
     gc.freeze()  # Beam's modules are 100,000 objects, which every full collection would look at
     try:
-        with held_back() as keep_log:
-            pipeline = runner.pipeline(units)
+        with held_back() as keep_log, runner.pipeline(units) as pipeline:
             build(pipeline)
             _log.info(f"{runner.name}: {units} units of work, {input_bytes / 1e6:.1f} MB")
             start = time.monotonic()

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import tempfile
 
 import pytest
 
@@ -110,6 +111,7 @@ def test_dry_run_shows_a_whole_job_offline(objective, tmp_path, corpus_folder, t
         raise AssertionError("a dry run must not use the network")
 
     monkeypatch.setattr(socket.socket, "connect", offline)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     out = tmp_path / "out"
     more = (
         "--runner=DataflowRunner",
@@ -136,7 +138,7 @@ def test_dry_run_shows_a_whole_job_offline(objective, tmp_path, corpus_folder, t
     groups = [transform for transform in job["transforms"] if transform["kind"] == "beam:transform:group_by_key:v1"]
     assert len(groups) >= 4
     assert job["payload_bytes"] < 10 << 20  # Dataflow's limit
-    assert not out.exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_module_takes_one_list_of_options(tmp_path, corpus_folder, tiny_model, local_files, capsys):
