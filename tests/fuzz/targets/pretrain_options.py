@@ -7,7 +7,7 @@ from typing import Any
 from tests.fuzz.cases import Case, target
 from tests.fuzz.targets.checkpoints import _give as give_checkpoint
 from tests.fuzz.targets.options import odd_options
-from tests.fuzz.targets.runs import _give_classifier, _give_glue, _give_pretraining, backend
+from tests.fuzz.targets.runs import ONE_STEP_OF_GLUE, _give_classifier, _give_glue, _give_pretraining, backend
 
 _NEVER = {"--help", "--import_module", "--import-module"}
 
@@ -28,7 +28,7 @@ def _base(command: str, case: Case) -> list[Any]:
             "--output",
             out / "s",
             *data,
-            "--params_override=trainer.train_steps=1",
+            ONE_STEP_OF_GLUE,
         ]
     return ["--staging", "gs://bucket/x", "--dry_run"]
 

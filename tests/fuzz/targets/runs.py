@@ -164,6 +164,9 @@ def _predict_choices(case: Case) -> None:
     case.command(predict.main, "--model_dir", case.given / "run", "--input", path, "--output", case.folder / "p", *more)
 
 
+ONE_STEP_OF_GLUE = "--params_override=trainer.train_steps=1,task.train_data.global_batch_size=4"
+
+
 def _give_glue(folder: Path) -> None:
     _give_pretraining(folder)
     (folder / "glue/SST-2").mkdir(parents=True)
@@ -179,7 +182,7 @@ def _glue(case: Case) -> None:
 
     arguments = ["--init_checkpoint", case.given / "run", "--input", _hurt(case, "glue"), "--output", case.folder / "s"]
     arguments += ["--tasks", "sst2", "--max_seq_length", "16", "--backend", backend()]
-    case.command(glue.main, *arguments, "--params_override=trainer.train_steps=1")
+    case.command(glue.main, *arguments, ONE_STEP_OF_GLUE)
 
 
 @target("runs/submit", heavy=True)
