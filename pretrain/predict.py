@@ -21,6 +21,7 @@ from nlpdata.errors import UsageError
 from nlpdata.output.estimate import Estimate
 from pretrain.settings.backend import set_backend
 from pretrain.settings.command_line import AllowOtherTokenizer, Backend, ImportModules, option, run_app
+from pretrain.settings.fields import MOST
 
 _log = logging.getLogger("pretrain.predict")
 
@@ -150,6 +151,7 @@ def predict_command(
             "--max_rows",
             "--max_predict_samples",
             min=1,
+            max=MOST,
         ),
     ] = None,
     on_bad_row: Annotated[

@@ -266,7 +266,7 @@ def test_the_base_prepares_data(environment, prepared):
         ("pretrain.run --experiment=bert/pretraining --model_dir=run", "neither TensorFlow nor JAX", "train"),
         ("pretrain.run --experiment=bert/pretraining --model_dir=run --backend=jax", "jax", "jax"),
         ("pretrain.convert a b --format hf", "keras", "train"),
-        ("pretrain.predict --model_dir=run --input a.txt --output b", "keras", "train"),
+        ("pretrain.predict --model_dir=run --input a.txt --output b", "neither TensorFlow nor JAX", "train"),
         ("pretrain.export run b --format hf", "keras", "train"),
         ("pretrain.glue --init_checkpoint=a --input=b --output=c", "TensorFlow", "train"),
     ],
