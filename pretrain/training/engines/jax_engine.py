@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -185,7 +186,12 @@ class JaxEngine(Engine):
         if self._rate is None:
             return ()
         taken = next(i for i, each in enumerate(self._optimizer.variables) if each is self._optimizer.iterations)
-        return (jax.jit(self._rate)(state["optimizer"][taken]),)
+        return (self._compiled_rate(state["optimizer"][taken]),)
+
+    @cached_property
+    def _compiled_rate(self) -> Callable:
+        """The schedule: to ask jax.jit for it before each step takes more than ten times as long as to call it."""
+        return jax.jit(self._rate)
 
     def _spread(self, values: Any) -> jax.Array:
         """This host's array as its part of one that is cut over all devices."""
